@@ -57,6 +57,23 @@ def test_the_list_of_metrics_is_that_of_the_figures() -> None:
     assert metrics_table() in (DOCS / "operations.md").read_text()
 
 
+def test_each_module_is_named_where_its_package_says_what_lies_where() -> None:
+    """In the docstring of `__init__`, in a README beside it, and what lies in `spark_jobs` also in the architecture."""
+    packages = [init.parent for init in (PROJECT_ROOT / "spark_jobs").rglob("__init__.py")]
+    assert {str(package): missing for package in packages if (missing := unnamed(package))} == {}
+
+
+def unnamed(package: Path) -> set[str]:
+    """Modules and packages in a package that it does not name as a file or folder, in a table, or as code."""
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__"}
+    modules |= {init.parent.name for init in package.glob("*/__init__.py")}
+    told = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    pages = [package / "README.md", *([DOCS / "architecture.md"] if package.name == "spark_jobs" else [])]
+    told += "".join(page.read_text() for page in pages if page.exists())
+    forms = r"\b{0}(\.py|/)|`{0}`|^\|.*\b{0}\b"
+    return {name for name in modules if not re.search(forms.format(name), told, re.MULTILINE)}
+
+
 def test_every_decision_is_in_the_table_of_decisions() -> None:
     folder = DOCS / "decisions"
     table = (folder / "README.md").read_text()

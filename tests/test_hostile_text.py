@@ -40,7 +40,7 @@ def warehouse(warehouse_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         execute(connection, "UPDATE freshet.held_tuple SET reason = %s, payload = %s", f"malformed: {HOSTILE}", HOSTILE)
         execute(connection, "UPDATE freshet.held_tuple SET source_unit = %s, source_position = 0", unit_of(name))
         with connection, connection.cursor() as cursor:
-            ranges = [SourceRange(unit_of(name), 0, 10, 10, 1)]
+            ranges = [SourceRange(unit_of(name), 0, 10, 10, 1, kind="files")]
             note_ranges(cursor, "orders", ranges, "set aside", reason=f"{name}: {HOSTILE}")
     return warehouse_url
 

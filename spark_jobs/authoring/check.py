@@ -14,13 +14,12 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_keys import read_alike
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.join_folder import check_join_state
-from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError, StateDamagedError
+from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, StateDamagedError
 from spark_jobs.lookup.changes.triggers import WatchOutcome, look_at_relations
 from spark_jobs.lookup.planning.memory import said_of_memory
 from spark_jobs.settings import Home
 from spark_jobs.source.kind import SourceStream
 from spark_jobs.source.kinds import kind_of
-from spark_jobs.source.records.formats import RECORD_FORMATS
 from spark_jobs.warehouse.connection import connect
 
 
@@ -50,10 +49,6 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
     """
     report = CheckReport()
     for name, source in definition.streams.items():
-        try:
-            report.notes += RECORD_FORMATS[source.format].warnings(source)
-        except (PipelineDefinitionError, SourceAwayError) as error:
-            report.problems.append(str(error))
         stream = SourceStream(definition.name, source, home, name or None)
         for note in kind_of(source).check(stream, name or "events"):
             (report.problems if note.is_problem else report.notes).append(note.text)

@@ -107,15 +107,6 @@ def parse_columns(text: str) -> dict[str, StreamType]:
     return columns
 
 
-def parse_ddl(text: str) -> dict[str, pa.DataType]:
-    """Read a Spark DDL into the arrow types in which the columns reach the Python workers.
-
-    Raises:
-        PipelineDefinitionError: the text is not such DDL; all problems at once.
-    """
-    return {name: kind.arrow() for name, kind in parse_columns(text).items()}
-
-
 def _split(text: str) -> list[str]:
     """Cut at the commas between columns, not at those in brackets, quotes or back quotes."""
     parts, start, depth, quote = [], 0, 0, ""

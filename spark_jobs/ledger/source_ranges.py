@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -45,7 +45,7 @@ class SourceRange:
     size: int | None
     modified_ns: int | None
     poison: Poison = ()
-    kind: str = "files"
+    kind: str = field(kw_only=True)
 
     @property
     def bytes(self) -> int:
@@ -226,7 +226,7 @@ def loaded_ranges(cursor: extensions.cursor, batch_no: int) -> list[SourceRange]
 def _range(
     unit: str, first: int, last: int, size: int | None, modified_ns: int | None, poison: Any, kind: str
 ) -> SourceRange:
-    return SourceRange(unit, first, last, size, modified_ns, poison_of(poison), kind)
+    return SourceRange(unit, first, last, size, modified_ns, poison_of(poison), kind=kind)
 
 
 def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeEnd]) -> int | None:

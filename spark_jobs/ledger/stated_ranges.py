@@ -20,7 +20,7 @@ _RANGES = """
         CASE WHEN batch.state = 'started' AND source_range.state = 'loaded' THEN 'planned' ELSE source_range.state END,
         range_id,
         CASE WHEN batch.batch_no IS NULL OR (source_range.state <> 'lost' AND reason IS NULL) THEN NULL
-            WHEN EXISTS (SELECT FROM freshet.batch_stream AS course WHERE course.batch_no = batch.batch_no)
+            WHEN EXISTS (SELECT FROM freshet.batch_stream AS stream WHERE stream.batch_no = batch.batch_no)
                 THEN CASE WHEN records = 0 THEN 0 END
             WHEN batch.state = 'started' THEN (
                 SELECT coalesce(sum(part.facts + part.shed + part.unmatched + part.rejected), 0)
@@ -61,8 +61,8 @@ class LedgerRange(NamedTuple):
     range_id: int
     most_stored: int | None
     was_dismissed: bool
-    stated_poison: list[tuple[int, int, str]] | None = None
-    kind: str = "files"
+    stated_poison: list[tuple[int, int, str]] | None
+    kind: str
 
     @classmethod
     def all_of(cls, cursor: extensions.cursor, pipeline: str, prefix: str) -> Iterator[LedgerRange]:

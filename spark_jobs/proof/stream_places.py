@@ -187,15 +187,15 @@ class Standings:
     def _not_late(self) -> None:
         """Tuples that were rejected as late, and were not: by how far the ledger says that their stream had come."""
         not_late = """
-            FROM {held} AS held JOIN freshet.batch_stream AS course
-                ON course.batch_no = held.batch_no AND course.stream = {name}
+            FROM {held} AS held JOIN freshet.batch_stream AS progress
+                ON progress.batch_no = held.batch_no AND progress.stream = {name}
             WHERE held.fate = {late}
                 AND EXISTS (SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id)
                 AND NOT EXISTS (SELECT FROM {landed} AS landed
-                                WHERE landed.event_id = held.event_id AND landed.{event_time} < course.reached)
+                                WHERE landed.event_id = held.event_id AND landed.{event_time} < progress.reached)
         """
         count = self._number(f"SELECT count(*) {not_late}")
-        self._execute(f"SELECT held.event_id, course.reached::text {not_late} ORDER BY 1 LIMIT {{most}}")
+        self._execute(f"SELECT held.event_id, progress.reached::text {not_late} ORDER BY 1 LIMIT {{most}}")
         told = [
             f"{self._stream.prefix}{id}: it is not late, {self._stream.name} had come to {reached or 'nothing yet'}"
             for id, reached in self._cursor

@@ -9,6 +9,10 @@
     settlement.py           the transaction that makes facts, and deletes or changes the held rows
     chunk_failure.py        chunks that fail for a reason of their own
     requeue.py              rejected tuples become due again
+    late_due.py             which late tuples of several streams can be joined after all; late_tuples.py: joins them
+    landed_events.py        the landed events of several streams, as committed batches have read them
+    state_rebuilding.py     makes a join's lost state anew from these
+    waiting_events.py       which events of several streams wait to be joined
     held_tuples.py          why tuples are held; forgets some
 
 A held tuple changes in place or becomes a fact in the transaction that deletes it, and a transaction settles only

@@ -9,7 +9,8 @@
 
 F2 and G2 are the streams' self-join sizes, the sums of their squared frequencies. All sketches are linear: deletes are
 updates with negative weights, and the sketch of two streams is the sum of theirs, so that tasks and hosts sketch what
-they see and add. `linear_sketch` adds, subtracts, and makes bytes; `join_size` estimates, with a bound beside each
+they see and add. `agms`, `hash_sketch`, `skimmed` and `dyadic_sketch` have these
+classes; `linear_sketch` adds, subtracts, and makes bytes; `join_size` estimates, with a bound beside each
 estimate; `polynomial_hash` has the hash functions; `error_model` tells from the frequencies what error to expect.
 
 AGMS99: Alon, Gibbons, Matias, Szegedy, Tracking Join and Self-Join Sizes in Limited Storage, PODS 1999. CCF02:

@@ -97,7 +97,7 @@ class HeldRecords:
         if self.decoder is not None and record_format == self.decoder.source.format:
             decoded = self.decoder.decode(records)
         else:
-            decoded = decode_records(records, record_format, columns, {})
+            decoded = decode_records(records, record_format, columns)
         tuples = decoded.tuples
         if source is not None and source.kind.columns:
             place = (held[SOURCE_UNIT], held[SOURCE_POSITION], held[ARRIVED_AT])

@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from spark_jobs.definition import Source
 from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
+from spark_jobs.errors import PipelineDefinitionError, SourceAwayError
 from spark_jobs.settings import Home
 from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.source.records.formats import RECORD_FORMATS
 from spark_jobs.source.records.record_decoder import RecordDecoder
 
 if TYPE_CHECKING:
@@ -138,7 +140,6 @@ class SourceKind(ABC):
             cursor: in the proof's transaction.
         """
 
-    @abstractmethod
     def check(self, stream: SourceStream, name: str) -> Iterator[SourceNote]:
         """What can be told of a source before its stream starts; changes nothing.
 
@@ -146,6 +147,15 @@ class SourceKind(ABC):
             stream: what would be read.
             name: how messages call it.
         """
+        try:
+            yield from map(SourceNote, RECORD_FORMATS[stream.source.format].warnings(stream.source))
+        except (PipelineDefinitionError, SourceAwayError) as error:
+            yield SourceNote(str(error), is_problem=True)
+        yield from self.look(stream, name)
+
+    @abstractmethod
+    def look(self, stream: SourceStream, name: str) -> Iterator[SourceNote]:
+        """What is there to be read, and what keeps it from being read; arguments as of `check`."""
 
     def with_columns(
         self, values: pa.Table, units: pa.ChunkedArray, positions: pa.ChunkedArray, times: pa.ChunkedArray

@@ -1,6 +1,7 @@
 """The way of a batch's tuples through Spark's tasks: front stage, then for each lookup an exchange and a back stage.
 
-Before that several streams are joined: their tuples go to the task of their key's bucket, whose results these are.
+Tuples of several streams first go to the task of their key's bucket. It joins them, or makes facts of their parts and
+fills in the others; results and new facts go on as above.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ fulfilment.py                                      payments and shipments that f
 auction_stream.py  nexmark.py                      persons, auctions and bids
 pace.py  rates.py  bursts.py  zipf.py              when, how many, with which keys
 transit.py  bad_input.py                           how far out of order, and with which defects
-landing.py  workload_state.py  stop_signal.py      files that land whole; where a stream goes on; a signal to end
+landing.py  topics.py                              files that land whole; topics, record by record
+workload_state.py  stop_signal.py                  where a stream goes on; a signal to end
 draws.py                                           random numbers by the number of an event
 """

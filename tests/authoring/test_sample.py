@@ -104,7 +104,7 @@ def test_parquet_has_its_types_and_an_id_may_have_two_columns(tmp_path: Path) ->
 def test_what_is_told_of_numbers_takes_them(tmp_path: Path, value: str) -> None:
     line = f'{{"v": {value}, "id": 1}}'
     sample = read_sample(written(tmp_path, "n.json", line))
-    decoded = decode_records(pa.array([line.encode()]), "json", sample.columns, {})
+    decoded = decode_records(pa.array([line.encode()]), "json", sample.columns)
     assert decoded.tuples["v"].null_count == 0
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from spark_jobs.definition.ddl import TYPE_NAMES, parse_columns, parse_ddl
+from spark_jobs.definition.ddl import TYPE_NAMES, parse_columns
 from spark_jobs.errors import PipelineDefinitionError
 
 
@@ -12,11 +12,11 @@ def test_every_type_has_its_arrow_type() -> None:
         "a bigint, b int, c smallint, d tinyint, e float, f double, g decimal(15,2), h boolean, i string, "
         "j varchar(10), k date, l timestamp, m binary"
     )
-    assert list(parse_ddl(text).values()) == [
+    assert [kind.arrow() for kind in parse_columns(text).values()] == [
         pa.int64(), pa.int32(), pa.int16(), pa.int8(), pa.float32(), pa.float64(), pa.decimal128(15, 2), pa.bool_(),
         pa.string(), pa.string(), pa.date32(), pa.timestamp("us", tz="UTC"), pa.binary(),
     ]  # fmt: skip
-    assert len(parse_ddl(text)) == len(TYPE_NAMES)
+    assert len(parse_columns(text)) == len(TYPE_NAMES)
 
 
 def test_columns_keep_their_order_and_synonyms_become_one_name() -> None:

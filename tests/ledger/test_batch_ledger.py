@@ -93,7 +93,7 @@ def test_files_to_be_retried_are_retried_by_the_batch_that_plans_them(orders: St
     orders.query("UPDATE freshet.source_range SET state = 'to retry'")
     assert files_not_loaded.units_to_retry(orders.connection, "orders") == ["file-0"]
     assert list(source_ranges.taken_units(orders.connection, "orders", ["file-0"])) == []
-    again = SourceRange("file-0", 0, 100, 100, 10**18)
+    again = SourceRange("file-0", 0, 100, 100, 10**18, kind="files")
     batch_ledger.open_batch(orders.connection, "orders", orders.epoch, [again])
     states = "SELECT state FROM freshet.source_range ORDER BY range_id"
     assert orders.query(states) == [("retried",), ("planned",)]
@@ -149,7 +149,7 @@ def test_a_start_reads_of_the_ledger_what_lies_in_the_landing_folder_and_not_all
 def large_file(orders: Stream, *parts: tuple[int, int]) -> None:
     """Load parts of one file of 100 bytes, a batch each."""
     for first, last in parts:
-        part = SourceRange("large", first, last, 100, 10**18)
+        part = SourceRange("large", first, last, 100, 10**18, kind="files")
         batch_no = batch_ledger.open_batch(orders.connection, "orders", orders.epoch, [part])
         orders.close_batch(batch_no)
 
@@ -170,10 +170,10 @@ def test_a_file_that_is_to_be_read_again_is_not_so_before_its_beginning_is_plann
 def test_what_is_taken_already_is_known_among_new_ranges(orders: Stream) -> None:
     large_file(orders, (0, 40), (40, 100))
     ranges = [
-        SourceRange("large", 40, 100, 100, 10**18),
-        SourceRange("large", 40, 100, 100, 10**18 + 1),
-        SourceRange("other", 0, 100, 100, 10**18),
-        SourceRange("large", 0, 30, 100, 10**18),
+        SourceRange("large", 40, 100, 100, 10**18, kind="files"),
+        SourceRange("large", 40, 100, 100, 10**18 + 1, kind="files"),
+        SourceRange("other", 0, 100, 100, 10**18, kind="files"),
+        SourceRange("large", 0, 30, 100, 10**18, kind="files"),
     ]
     with orders.connection.cursor() as cursor:
         assert source_ranges.taken_among(cursor, "orders", ranges) == {0, 3}

@@ -39,7 +39,7 @@ def open_batch(connection: extensions.connection, epoch: int, waited: float, las
     """A batch that reads a file of 100 bytes, or its beginning."""
     modified_ns = time.time_ns() - int(waited * 1e9)
     return batch_ledger.open_batch(
-        connection, "orders", epoch, [SourceRange("file", 0, last, 100, modified_ns)]
+        connection, "orders", epoch, [SourceRange("file", 0, last, 100, modified_ns, kind="files")]
     )  # fmt: skip
 
 
@@ -124,7 +124,9 @@ def test_of_a_topic_partitions_are_told_and_the_bytes_that_records_take(
 
 def test_a_file_whose_name_is_like_a_partition_s_is_a_file(connection: extensions.connection, epoch: int) -> None:
     unit = "sales/2026-01-01T10:30@shop.json"
-    batch_ledger.open_batch(connection, "orders", epoch, [SourceRange(unit, 30, 100, 100, time.time_ns())])
+    batch_ledger.open_batch(
+        connection, "orders", epoch, [SourceRange(unit, 30, 100, 100, time.time_ns(), kind="files")]
+    )
     tell(connection, epoch, files=1, size=50)
     lag = status_of(connection).lag
     assert (lag.unread_files, lag.unread_bytes) == (2, 120)

@@ -119,7 +119,7 @@ class Stream:
 
     def open(self, ranges: int = 1) -> int:
         """Open the next batch, of as many files."""
-        files = [SourceRange(f"file-{next(self._files)}", 0, 100, 100, 10**18) for _ in range(ranges)]
+        files = [SourceRange(f"file-{next(self._files)}", 0, 100, 100, 10**18, kind="files") for _ in range(ranges)]
         return batch_ledger.open_batch(self.connection, "orders", self.epoch, files)
 
     def resume(self) -> list[batch_ledger.OpenBatch]:

@@ -43,6 +43,6 @@ def test_the_same_values_are_read_back() -> None:
     schema = pa.schema([(name, kind.arrow()) for name, kind in kinds.items()])
     tuples = pa.Table.from_pylist(ROWS, schema)
     held = payloads(tuples, EventColumns("orders", ("i",), "at", tuple(schema.names), "json"))
-    decoded = decode_records(payload_bytes(held.texts, held.encodings), "json", kinds, {})
+    decoded = decode_records(payload_bytes(held.texts, held.encodings), "json", kinds)
     assert decoded.reasons.to_pylist() == [None] * len(ROWS)
     assert str(decoded.tuples.to_pylist()) == str(tuples.to_pylist())

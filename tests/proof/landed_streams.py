@@ -230,7 +230,7 @@ class LandedStreams:
 
     def _decoded(self, stream: str, records: Sequence[dict[str, Any]]) -> pa.Table:
         lines = pa.array([json.dumps(record).encode() for record in records], pa.large_binary())
-        return decode_records(lines, "json", self.definition.streams[stream].columns, {}).tuples
+        return decode_records(lines, "json", self.definition.streams[stream].columns).tuples
 
     def _plan(self) -> BucketPlan:
         streams = (BucketStream("orders", ("id",), ("id",), "at"),

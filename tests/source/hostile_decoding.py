@@ -64,10 +64,10 @@ def main(record_format: Literal["json", "csv"]) -> None:
             alone = []
             for number, record in enumerate(hostile):
                 print(kind, record[:100], flush=True)
-                decoded = decode_records(pa.array([record]), record_format, columns, {})
+                decoded = decode_records(pa.array([record]), record_format, columns)
                 alone.append((np.array([number]), decoded))
             print(kind, "all", flush=True)
-            together = decode_records(pa.array(hostile), record_format, columns, {})
+            together = decode_records(pa.array(hostile), record_format, columns)
             assert same(together, merged(alone)), kind
             if name == "decimal":
                 _check_exact(hostile, together.tuples["v"].to_pylist())

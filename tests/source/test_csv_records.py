@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.definition.ddl import parse_columns
+from spark_jobs.source.records.csv_format import CsvFormat
 from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
 from spark_jobs.source.records.decoded import merged
-from spark_jobs.source.records.formats import decode_records
 from tests.source.hostile_records import TEXTS, rows, same, spoilt
+from tests.source.landed import source
 from tests.source.landed_records import CSV_LINES
 
 COLUMNS = parse_columns("i bigint, s string, d decimal(10,2), f double, b boolean, dt date, ts timestamp")
@@ -105,8 +106,8 @@ def test_what_pythons_writer_writes_is_read_as_it_was_meant(texts: list[tuple[st
 
 
 def decoded(*lines: bytes, **options: str) -> list[tuple[object, ...] | str]:
-    columns = parse_columns("i bigint, s string")
-    return rows(decode_records(pa.array(lines, pa.binary()), "csv", columns, options))
+    decode = CsvFormat().decoder(source("csv", "i bigint, s string", options, event_id="i"))
+    return rows(decode(pa.array(lines, pa.binary())))
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ REFUSED = {
 
 def decoded(*lines: bytes | str) -> list[tuple[object, ...] | str]:
     encoded = [line.encode() if isinstance(line, str) else line for line in lines]
-    return rows(decode_records(pa.array(encoded, pa.binary()), "json", COLUMNS, {}))
+    return rows(decode_records(pa.array(encoded, pa.binary()), "json", COLUMNS))
 
 
 FAR_BELOW_ZERO = [

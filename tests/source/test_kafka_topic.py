@@ -346,11 +346,11 @@ def test_a_setting_that_is_to_be_no_text_is_refused_without_its_value() -> None:
 def test_an_open_batch_of_files_asks_what_to_do(reader: Any) -> None:
     stream = reader()
     with pytest.raises(SourceAwayError, match=r"(?s)a\.json.*changed to Kafka.*--give-up a\.json"):
-        stream.read([SourceRange("a.json", 0, 70, 70, None)])
+        stream.read([SourceRange("a.json", 0, 70, 70, None, kind="files")])
     stream.topic._positions.prefix = "orders/"
     told = r"read orders/a\.json when stream orders was changed to Kafka.*--give-up orders/a\.json"
     with pytest.raises(SourceAwayError, match=f"(?s){told}"):
-        stream.read([SourceRange("a.json", 0, 70, 70, None)])
+        stream.read([SourceRange("a.json", 0, 70, 70, None, kind="files")])
 
 
 def test_two_streams_of_one_topic_tell_two_groups_how_far_they_are() -> None:

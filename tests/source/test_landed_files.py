@@ -272,7 +272,10 @@ def test_an_unchanged_folder_is_not_listed_again(tmp_path: Path, monkeypatch: py
 def test_a_look_looks_at_the_new_files_only_however_many_are_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = [SourceRange(f"loaded {n}", 0, 3, 3, land(tmp_path, f"loaded {n}").stat().st_mtime_ns) for n in range(100)]
+    taken = [
+        SourceRange(f"loaded {n}", 0, 3, 3, land(tmp_path, f"loaded {n}").stat().st_mtime_ns, kind="files")
+        for n in range(100)
+    ]
     source = resumed(tmp_path, taken)  # it looks at each of them, once
     looked_at: list[str] = []
     stat, lstat = Path.stat, os.lstat
@@ -289,7 +292,7 @@ def test_a_file_that_had_gone_when_its_position_was_taken_over_keeps_no_later_on
     tmp_path: Path,
 ) -> None:
     land(tmp_path, "a")
-    assert names(resumed(tmp_path, [SourceRange("a", 0, 0, None, None)]).take(ALL)) == ["a"]
+    assert names(resumed(tmp_path, [SourceRange("a", 0, 0, None, None, kind="files")]).take(ALL)) == ["a"]
 
 
 def test_a_file_that_is_made_empty_and_filled_later_is_seen_although_the_folder_does_not_change(tmp_path: Path) -> None:

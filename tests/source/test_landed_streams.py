@@ -128,6 +128,10 @@ def test_what_a_batch_was_to_read_of_a_stream_that_was_renamed_is_waited_for(
 ) -> None:
     land(tmp_path, "orders", "1.json")
     streams.look()
-    ranges = [*streams.take(1000), SourceRange("sales/1.json", 0, 9, 9, 1), SourceRange("1.json", 0, 9, 9, 1)]
+    ranges = [
+        *streams.take(1000),
+        SourceRange("sales/1.json", 0, 9, 9, 1, kind="files"),
+        SourceRange("1.json", 0, 9, 9, 1, kind="files"),
+    ]
     with pytest.raises(SourceAwayError, match=r"read sales/1\.json, 1\.json when .* --give-up sales/1\.json$"):
         streams.pieces(list(enumerate(ranges)), 2)

@@ -44,7 +44,7 @@ def land(folder: Path, name: str, size: int, age: float = 0.0) -> SourceRange:
     path.write_bytes(b"x" * size)
     modified = time.time() - age
     os.utime(path, (modified, modified))
-    return SourceRange(name, 0, size, size, path.stat().st_mtime_ns)
+    return SourceRange(name, 0, size, size, path.stat().st_mtime_ns, kind="files")
 
 
 def lag_of(connection: extensions.connection, look: LandingLook | None) -> Lag:
@@ -57,7 +57,7 @@ def test_what_has_landed_since_the_driver_ended_is_counted(
     with connection, connection.cursor() as cursor:
         note_ranges(cursor, "orders", [land(folder, "loaded", 70)], "loaded")
         half = land(folder, "half", 100, age=50.0)
-        note_ranges(cursor, "orders", [SourceRange("half", 0, 60, 100, half.modified_ns)], "loaded")
+        note_ranges(cursor, "orders", [SourceRange("half", 0, 60, 100, half.modified_ns, kind="files")], "loaded")
         note_ranges(cursor, "orders", [land(folder, "another by now", 5)], "loaded")
         note_ranges(cursor, "orders", [land(folder, "set aside", 5)], "loaded")
         note_ranges(cursor, "orders", [land(folder, "set aside", 8)], "set aside")

@@ -113,7 +113,7 @@ def test_a_value_that_is_too_long_rejects_its_row_only(tmp_path: Path, dictionar
     records = pa.concat_arrays([chunk for group in held for chunk in group.tuples["_record"].chunks])
     assert all(len(record) < 70_000 and record.startswith(b'{"id":') for record in records.to_pylist())
     # What is kept is never taken for a record.
-    again = decode_records(records, "json", source("json", "id bigint, v string, at timestamp").columns, {})
+    again = decode_records(records, "json", source("json", "id bigint, v string, at timestamp").columns)
     assert again.reasons.to_pylist() == [f"malformed: {told}"] * 2
 
 
@@ -122,7 +122,7 @@ def test_bytes_that_are_too_long_are_kept_so_that_they_are_no_record(tmp_path: P
     pq.write_table(pa.table({"id": [1], "v": pa.array([b"\0" * (17 << 20)])}), path)
     of = source("parquet", "id bigint, v binary, at timestamp")
     (held,) = [group for each in read_slice(planned(path), RecordDecoder.of(of)) for group in each.rejected]
-    again = decode_records(held.tuples["_record"].combine_chunks(), "json", of.columns, {})
+    again = decode_records(held.tuples["_record"].combine_chunks(), "json", of.columns)
     assert again.reasons.null_count == 0
 
 

@@ -119,7 +119,7 @@ def test_a_value_that_does_not_fit_rejects_its_row_only(
     assert kept is None or records == [{"v": kept}]
     # What is kept of it is refused again where it is read as a record.
     columns = parse_columns(f"v {kind}")
-    again = decode_records(pa.array([json.dumps(record).encode() for record in records]), "json", columns, {})
+    again = decode_records(pa.array([json.dumps(record).encode() for record in records]), "json", columns)
     assert again.reasons.null_count == 0
 
 

@@ -57,7 +57,7 @@ def test_a_record_that_is_too_long_is_malformed_and_keeps_its_beginning_length_a
         assert [position for _, position in found] == [0, 9, 9 + len(long) + 1]
         assert found[1][0].startswith(long[:1000])
         assert len(found[1][0]) < 66_000
-    decoded = decode_records(pa.array([found[1][0]], pa.binary()), "json", source().columns, {})
+    decoded = decode_records(pa.array([found[1][0]], pa.binary()), "json", source().columns)
     digest = hashlib.sha256(long).hexdigest()
     assert decoded.reasons.to_pylist() == [f"malformed: too long: {len(long)} bytes, SHA-256 {digest}"]
 

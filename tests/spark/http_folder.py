@@ -237,7 +237,7 @@ class HttpFolders(SourceKind):
     def landing(self, stream: SourceStream, cursor: extensions.cursor) -> HttpLanding:
         return HttpLanding(stream, cursor)
 
-    def check(self, stream: SourceStream, name: str) -> Iterator[SourceNote]:
+    def look(self, stream: SourceStream, name: str) -> Iterator[SourceNote]:
         yield SourceNote(f"{name}: {len(listed(stream.source.settings))} files at {stream.source.settings}")
 
 

@@ -45,5 +45,5 @@ class PairsFormat(LineFormat):
     def line_decoder(self, source: Source, header: bytes | None) -> Decodes:
         return PairsDecoder(source.record_columns)
 
-    def decode_held(self, records: pa.Array, columns: Mapping[str, StreamType], options: Mapping[str, str]) -> Decoded:
+    def decode_held(self, records: pa.Array, columns: Mapping[str, StreamType]) -> Decoded:
         return PairsDecoder(columns)(records)

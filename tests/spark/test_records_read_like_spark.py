@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.definition.ddl import parse_columns
-from spark_jobs.source.records.formats import decode_records
+from spark_jobs.source.records.formats import RECORD_FORMATS
 from tests.source.hostile_records import rows
+from tests.source.landed import source
 from tests.source.landed_records import (
     CSV_LINES,
     CSV_SCHEMA,
@@ -45,7 +45,7 @@ def seen_by_spark(session: Any, path: Path, file_format: str, schema: str, optio
 
 
 def seen_by_us(lines: list[bytes], file_format: Any, schema: str, options: dict[str, str]) -> list[Row]:
-    decoded = decode_records(pa.array(lines, pa.binary()), file_format, parse_columns(schema), options)
+    decoded = RECORD_FORMATS[file_format].decoder(source(file_format, schema, options))(pa.array(lines, pa.binary()))
     sound = [not isinstance(row, str) for row in rows(decoded)]
     return [row if fine else None for fine, row in zip(sound, as_numbers(decoded.tuples), strict=True)]
 

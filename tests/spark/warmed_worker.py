@@ -89,7 +89,9 @@ with closing(psycopg2.connect(url)) as connection:
     epoch = drivers.take_over(connection, "sales", log_file=None)
     for first in (0, 10_000):  # of the second batch, some may be held by the first
         piece = sales(Path(definition.source.path), first)
-        planned = SourceRange(f"sales-{first}.json", piece.first, piece.last, piece.size, piece.modified_ns)
+        planned = SourceRange(
+            f"sales-{first}.json", piece.first, piece.last, piece.size, piece.modified_ns, kind="files"
+        )
         batch_no = batch_ledger.open_batch(connection, "sales", epoch, [planned])
         destination = StreamBatch(tables.event, tables.fact, epoch, batch_no, units=(planned.unit,))
         context = replace(warmed_up, destination=destination)

@@ -59,7 +59,10 @@ def test_a_batch_without_tasks_took_no_time() -> None:
 
 
 def test_tuples_waited_on_average_as_long_as_most_of_their_bytes_did() -> None:
-    small, large = SourceRange("small", 0, 1, 1, 100 * 10**9), SourceRange("large", 0, 3, 3, 200 * 10**9)
+    small, large = (
+        SourceRange("small", 0, 1, 1, 100 * 10**9, kind="files"),
+        SourceRange("large", 0, 3, 3, 200 * 10**9, kind="files"),
+    )
     assert waited_seconds([small, large], began_at=185.0) == 10
     assert waited_seconds([small, large], began_at=1.0) == 0, "clocks differ"
-    assert waited_seconds([SourceRange("gone", 0, 0, None, None)], began_at=185.0) is None
+    assert waited_seconds([SourceRange("gone", 0, 0, None, None, kind="files")], began_at=185.0) is None

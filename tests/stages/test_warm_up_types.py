@@ -14,7 +14,7 @@ from psycopg2 import extensions
 
 from spark_jobs.columns.keys.values import KEY_KINDS
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.ddl import TYPE_NAMES, parse_ddl
+from spark_jobs.definition.ddl import TYPE_NAMES, parse_columns
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.join_state.bucket import BucketPlan, BucketStream
@@ -118,7 +118,8 @@ PAIRS = [
     (kind, stream)
     for kind, compares_as in KEY_KINDS.items()
     for stream in STREAM_TYPES
-    if compares_as.accepts(parse_ddl(f"k {STREAM_TYPES[stream]}")["k"]) and stream != "tinyint"  # no join key's type
+    if compares_as.accepts(parse_columns(f"k {STREAM_TYPES[stream]}")["k"].arrow())
+    and stream != "tinyint"  # no join key's type
 ]
 
 
@@ -182,7 +183,8 @@ def test_an_error_of_the_warm_up_itself_is_told_and_one_that_a_batch_would_meet_
 
 @pytest.mark.parametrize("kind", ["tinyint", "bigint", "date", "timestamp", "decimal(12,2)", "decimal(4,4)"])
 def test_a_bucket_of_intervals_is_warmed_up(kind: str) -> None:
-    columns = parse_ddl(f"low {kind}, high {kind}, id string, at timestamp")
+    kinds = parse_columns(f"low {kind}, high {kind}, id string, at timestamp")
+    columns = {name: each.arrow() for name, each in kinds.items()}
     streams = (
         BucketStream("a", (), ("id",), "at", matched=("low", "high")),
         BucketStream("b", (), ("id",), "at", matched=("low", "high")),

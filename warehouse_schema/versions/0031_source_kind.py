@@ -22,6 +22,10 @@ def upgrade() -> None:
         COMMENT ON COLUMN freshet.source_range.kind IS
             'Of the source that it was planned in: files, kafka, ... It says what units and offsets are.';
         ALTER TABLE freshet.held_tuple DROP CONSTRAINT held_tuple_payload_encoding_check;
+        COMMENT ON COLUMN freshet.held_tuple.payload_encoding IS
+            'json, csv (with its header line), ...; with .base64 behind: in base64. Of former versions: text, base64.';
+        COMMENT ON COLUMN freshet.batch.event_latency IS
+            'Histogram of event time to commit, one count per bucket of spark_jobs/ledger/latency.py.';
     """)
 
 
@@ -34,4 +38,8 @@ def downgrade() -> None:
             WHERE payload_encoding NOT IN ({listed});
         ALTER TABLE freshet.held_tuple
             ADD CONSTRAINT held_tuple_payload_encoding_check CHECK (payload_encoding IN ({listed}));
+        COMMENT ON COLUMN freshet.held_tuple.payload_encoding IS
+            'json, csv (with its header line), avro, or their bytes in base64. Of former versions: text and base64.';
+        COMMENT ON COLUMN freshet.batch.event_latency IS
+            'Histogram of event time to commit, one count per bucket of spark_jobs/warehouse/latency.py.';
     """)

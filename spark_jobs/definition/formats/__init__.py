@@ -1,6 +1,6 @@
 """The formats of records, as definitions have them: one table. How each is decoded says `spark_jobs.source.records`.
 
-`base.py` says what a format has to tell.
+`base.py` says what a format has to tell; `json.py`, `csv.py`, `parquet.py` and `avro.py` tell it.
 """
 
 from spark_jobs.definition.formats.avro import AVRO

@@ -26,7 +26,7 @@ class FormatFacts(ABC):
         lacking: what is told where the key is missing.
         is_stored_unset: whether stored definitions of other formats have the key, too, as null. What batches were read
             as is told by these: a format that comes later leaves them as they are.
-        held_as: the format that records have while they are held; where they are held as their columns, json.
+        held_as: the format of a record that is held as bytes: its own, or json where it is a row of a file.
         is_divisible: whether some records of a file can be read without all others.
         holds_columns: whether not the bytes of a record are held, but its columns as JSON.
     """

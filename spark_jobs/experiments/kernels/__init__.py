@@ -6,4 +6,8 @@ own_work.py  queue_lengths.py             a join's work per tuple and step
 front_stage_probes.py  hit_ratio.py       how fast a front stage is, and how often it hits
 page_loads.py                             beside the fewest that are possible
 first_call.py                             how soon a fresh worker has joined its first tuple
+hash_joins.py  multi_way_looks.py         joins of streams: what a tuple costs, with a partner and without
+temporal_joins.py  run_merges.py          the temporal join; runs that are merged
+punctuated_joins.py                       what punctuations cost and save
+sketch_updates.py                         counters of a sketch
 """

@@ -28,6 +28,13 @@ Spark job has all tuples of a batch at hand, so its `algorithm: auto` needs no g
 `theory.batch_choice`. `experiments.semi_stream.auto_join` chooses while the stream runs.)
 
 Importing the catalogue loads no algorithm; `create` loads the one that it makes.
+
+base.py                 what all have in common: life, view of R, results
+cyclic_scan.py          R from the first page to the last, again and again
+lookup_position.py      which waiting tuple decides the page that is read next
+page_cache.py           pages of R that stay in memory
+cached_join.py          a front stage before any join: front_stage.py, the keys that it probes: hot_set.py
+admission_threshold.py  how frequent a tuple of R must be to be in it
 """
 
 from __future__ import annotations

@@ -1,6 +1,15 @@
 """Stream-stream joins: two or more streams with each other. The catalogue.
 
 Importing the catalogue loads no algorithm; `create` loads the one that it makes.
+
+sort_based_join.py                      what progressive merge joins share
+arrival_table.py  sweeps.py             where their runs begin; how tuples in order of key are joined
+multiple_merge.py  merge_strategies.py  runs of all streams merged at once; which are merged next
+validity_order.py  result_buffer.py     how far streams have come in order of validity; results in that order
+temporal_budget.py                      how a temporal join's memory is split
+disk_area.py  extent_queue.py           tuples that its memory does not hold; a queue of extents
+tuple_queue.py                          tuples that wait for the other streams
+patterns.py  punctuation_set.py         which keys a stream brings no more of; what has come of these
 """
 
 from __future__ import annotations

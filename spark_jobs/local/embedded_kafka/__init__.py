@@ -1,1 +1,1 @@
-"""A broker of Kafka of an installation's own: its jars, and its process."""
+"""A broker of Kafka of an installation's own: its jars (`jars.py`), and its process (`broker.py`)."""

@@ -54,7 +54,7 @@ class LandingFolders(SourceKind):
         """As of `SourceKind`."""
         return FolderLanding(stream, cursor)
 
-    def check(self, stream: SourceStream, name: str) -> Iterator[SourceNote]:
+    def look(self, stream: SourceStream, name: str) -> Iterator[SourceNote]:
         """As of `SourceKind`: how many files have landed, and who else may write there."""
         yield SourceNote(_landed(stream, name))
 

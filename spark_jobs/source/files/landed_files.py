@@ -160,7 +160,7 @@ class LandedFiles(SingleSource):
                 self._listed_at_ns = -1  # it went, or is being written: the next look tells
                 continue
             last = self._end(name, first, size, max(left, _SMALLEST_RANGE))
-            taken.append(SourceRange(unit_of(name), first, last, size, modified_ns))
+            taken.append(SourceRange(unit_of(name), first, last, size, modified_ns, kind="files"))
             left -= last - first
             if last < size:
                 self._begun[name] = (_Version(size, modified_ns), last)
@@ -197,7 +197,7 @@ class LandedFiles(SingleSource):
             version, status = self._known.get(name), self._status(name)
             if version is not None and status is not None and not version.is_of(status):
                 now = _Version(status.st_size, modified_ns_of(status))
-                found.append(SourceRange(unit_of(name), 0, now.size, now.size, now.modified_ns))
+                found.append(SourceRange(unit_of(name), 0, now.size, now.size, now.modified_ns, kind="files"))
                 self._known[name] = now
         return found
 

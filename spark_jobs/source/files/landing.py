@@ -16,8 +16,8 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.errors import SourceRangeGoneError
-from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.ledger.stated_ranges import LedgerRange
+from spark_jobs.ledger.unread_files import landing_time
 from spark_jobs.source.files.names import compression_of, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.files.regular_files import regular_status
@@ -84,9 +84,7 @@ class LandedFile(LandedUnit):
     @property
     def arrived(self) -> datetime:
         """When its records arrived."""
-        arrived = SourceRange(self.unit, 0, self.size, self.size, self.modified_ns).landed_at
-        assert arrived is not None
-        return arrived
+        return landing_time(self.modified_ns)
 
     def is_of(self, planned: LedgerRange) -> bool:
         """Whether it is the very file that the range was planned in."""

@@ -48,7 +48,7 @@ class KafkaTopics(SourceKind):
         """As of `SourceKind`: topic, partition, offset and time."""
         return with_place(values, units, positions, times)
 
-    def check(self, stream: SourceStream, name: str) -> Iterator[SourceNote]:
+    def look(self, stream: SourceStream, name: str) -> Iterator[SourceNote]:
         """As of `SourceKind`: whether the brokers answer, and how many partitions there are."""
         topic = stream.source.settings
         try:

@@ -34,9 +34,9 @@ class CsvFormat(LineFormat):
         names = None if header is None else [field.text for field in layout.fields(as_text(header))]
         return CsvDecoder(source.record_columns, layout, names).decode
 
-    def decode_held(self, records: pa.Array, columns: Mapping[str, StreamType], options: Mapping[str, str]) -> Decoded:
+    def decode_held(self, records: pa.Array, columns: Mapping[str, StreamType]) -> Decoded:
         """As of `RecordFormat`."""
-        return _HeldLines(columns, CsvLayout.from_options(options))(records)
+        return _HeldLines(columns, CsvLayout())(records)
 
 
 @dataclass(frozen=True)

@@ -47,13 +47,12 @@ class RecordFormat(ABC):
             PipelineDefinitionError: what it needs besides is not there, or can't be understood.
         """
 
-    def decode_held(self, records: pa.Array, columns: Mapping[str, StreamType], options: Mapping[str, str]) -> Decoded:
-        """Decode records of this format that were held, where the source may be of another one by now.
+    def decode_held(self, records: pa.Array, columns: Mapping[str, StreamType]) -> Decoded:
+        """Decode records of this format that were held, while the source is of another one by now.
 
         Args:
             records: shape (n,).
             columns: the source's schema.
-            options: of the source, if it still is of this format.
         """
         return all_malformed(len(records), f"malformed: the source is not of format {self.name} any more", columns)
 

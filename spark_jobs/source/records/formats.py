@@ -20,16 +20,12 @@ RECORD_FORMATS: dict[str, RecordFormat] = {
 """Name of the format -> what decodes its records."""
 
 
-def decode_records(
-    records: pa.Array, format: str, columns: Mapping[str, StreamType], options: Mapping[str, str]
-) -> Decoded:
+def decode_records(records: pa.Array, format: str, columns: Mapping[str, StreamType]) -> Decoded:
     """Decode single records, as they are held. O(bytes).
 
     Args:
-        records: binary or large_binary array without nulls, shape (n,): a JSON object or a CSV line each; in CSV with
-            a header the header's line comes first, before each record.
+        records: binary or large_binary array without nulls, shape (n,): a JSON object or a CSV line each, say.
         format: of the records.
         columns: the source's schema.
-        options: the source's options.
     """
-    return RECORD_FORMATS[format].decode_held(records, columns, options)
+    return RECORD_FORMATS[format].decode_held(records, columns)

@@ -30,7 +30,7 @@ class JsonFormat(LineFormat):
         """As of `LineFormat`."""
         return JsonDecoder(source.record_columns)
 
-    def decode_held(self, records: pa.Array, columns: Mapping[str, StreamType], options: Mapping[str, str]) -> Decoded:
+    def decode_held(self, records: pa.Array, columns: Mapping[str, StreamType]) -> Decoded:
         """As of `RecordFormat`."""
         return decode_json(records, columns)
 

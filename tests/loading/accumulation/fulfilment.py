@@ -148,7 +148,7 @@ class Accumulating:
             records = [json.dumps(part.values).encode() for part in parts if part.stream == name]
             if not records:
                 continue
-            decoded = decode_records(pa.array(records, pa.large_binary()), "json", source.columns, {})
+            decoded = decode_records(pa.array(records, pa.large_binary()), "json", source.columns)
             assert decoded.reasons.null_count == len(records), decoded.reasons
             now = pa.array([datetime.now(UTC)] * len(records), pa.timestamp("us", tz="UTC"))
             positions = pa.array([next(self._positions) for _ in records], pa.int64())
@@ -163,7 +163,7 @@ class Accumulating:
 
     def open(self) -> int:
         """Open the next batch, of one file."""
-        file = SourceRange(f"file-{next(self._files)}", 0, 100, 100, 10**18)
+        file = SourceRange(f"file-{next(self._files)}", 0, 100, 100, 10**18, kind="files")
         return batch_ledger.open_batch(self.connection, self.name, self.epoch, [file])
 
     def resume(self) -> int:

@@ -1,1 +1,6 @@
-"""Figures of 002: AMJoin beside MJoin."""
+"""Figures of 002: AMJoin beside MJoin.
+
+five_streams.py  the data
+joining.py       what a tuple costs: Fig. 5, 6
+overflow.py      too little memory: Fig. 7
+"""

@@ -1,1 +1,5 @@
-"""The figures of 001, second part: PJoin beside XJoin."""
+"""The figures of 001, second part: PJoin beside XJoin.
+
+figures.py         all of them
+punctuated_run.py  one run
+"""

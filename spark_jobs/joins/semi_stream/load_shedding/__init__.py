@@ -19,6 +19,8 @@ the overload: it is between 30 % of the queue and its end, and the paper's 15 % 
 `considered(LongestWait(page_count))` needs no tuning: it is within 2 % of the best fixed position or above it,
 by up to 80 % (tests/property/test_joins_shedding.py).
 
+`policies.py` has these, `load_shedding_join.py` sheds, `destination.py` is where to:
+
     policy = POLICIES["considered"]()
     join = HybridJoin(relation, memory_bytes, policy.position)
     shedding = LoadSheddingJoin(join, policy, destination, tuples_of, buffer_capacity)
