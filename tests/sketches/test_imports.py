@@ -12,13 +12,13 @@ from tests.joins.test_imports import imported_modules
 ROOM = Path(spark_jobs.sketches.__file__).parent
 LIBRARIES = {"numpy"}
 STANDARD = {"__future__", "abc", "collections", "copy", "dataclasses", "functools", "math", "struct", "typing", "zlib"}
-STRUCTURES = {f"spark_jobs.joins.structures.{name}" for name in ("jit", "hashing")}
+COLUMNS = {f"spark_jobs.columns.{name}" for name in ("jit", "hashing")}
 
 
 @pytest.mark.parametrize("path", sorted(ROOM.rglob("*.py")), ids=lambda path: path.name)
 def test_a_module_imports_arrays_kernels_and_its_own_room_only(path: Path) -> None:
     for name in imported_modules(path):
         if name.startswith("spark_jobs"):
-            assert name in STRUCTURES | {"spark_jobs.errors"} or name.startswith("spark_jobs.sketches")
+            assert name in COLUMNS | {"spark_jobs.errors"} or name.startswith("spark_jobs.sketches")
         else:
             assert name.split(".")[0] in LIBRARIES | STANDARD

@@ -9,14 +9,14 @@ import pytest
 from pyspark import RDD
 
 from spark_jobs.driver import batch_run
-from spark_jobs.driver.intake import OneStream
+from spark_jobs.driver.one_stream import OneStreamIntake
 from spark_jobs.lookup.driven_lookups import DrivenLookups
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale, sales_definition, write_definition
 
 
 def test_a_small_batch_is_one_job_although_its_tuples_are_not_hot(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs, collect, close = [0], RDD.collect, OneStream.close
+    jobs, collect, close = [0], RDD.collect, OneStreamIntake.close
 
     def counting(rdd: RDD[Any]) -> list[Any]:
         jobs[-1] += 1
@@ -27,7 +27,7 @@ def test_a_small_batch_is_one_job_although_its_tuples_are_not_hot(shop: Shop, mo
         jobs.append(0)
 
     monkeypatch.setattr(RDD, "collect", counting)
-    monkeypatch.setattr(OneStream, "close", closing)
+    monkeypatch.setattr(OneStreamIntake, "close", closing)
     scarce = sales_definition(shop.folder)["lookups"][0] | {"memory": "64KB"}  # not all of R fits, and is hot
     write_definition(shop.folder, sales_definition(shop.folder, lookups=[scarce]))
     shop.one_file_a_batch()
