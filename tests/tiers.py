@@ -26,7 +26,7 @@ TIERS = {
     ),
     # A driver, a worker, a server that is killed: each once in README's tests, here on topics and in more places.
     "faults": (
-        r"tests/faults/test_driver_faults\.py::(?!test_(driver_killed_in_the_middle|a_second_driver)\w+\[folder)",
+        r"tests/faults/test_driver_faults\.py::(?!test_driver_killed_in_the_middle\w+\[folder)",
         r"tests/faults/test_spark_gone\.py",
         r"tests/faults/test_correlated_streams_faults\.py",
         r"tests/spark/test_kafka_stream\.py::test_a_broker_that_is_killed",
@@ -60,7 +60,7 @@ TIERS = {
         # DAGs of jobs that are tested without Airflow, too; what goes wrong with a run, beyond a driver that dies.
         r"tests/airflow/test_(rebuild|validate|reprocess)_dag",
         r"tests/airflow/test_stream_load_dag\.py::(?!test_a_dead_driver)",
-        r"tests/airflow/test_alerts\.py::test_without_connections",
+        r"tests/airflow/test_alerts\.py::test_(without_connections|begin_and_end)",
         # On Spark: further shapes, sources, lookups. What is left loads each shape once, and a topic.
         r"tests/spark/test_(correlated_proof|relation_watch|rebuild_cache|as_of|corrected_definition|state_rebuilding)",
         r"tests/spark/test_(pinned_tasks|copy_reading|records_read_like_spark|names_that_come_again|shared_driver)",
@@ -73,7 +73,7 @@ TIERS = {
         r"tests/spark/test_blocked_stream\.py::(?!test_a_blocked_stream_keeps_its_batch)",
         r"tests/spark/test_source_losses\.py::(?!test_\w*(gone|lost|away))",
         # The proof of further shapes, of changes of R, and against naive counts.
-        r"tests/proof/test_(changes|as_of|property|accumulated|operations|outer_join|stream_join)",
+        r"tests/proof/test_(ranges|changes|as_of|property|accumulated|operations|outer_join|stream_join)",
         r"tests/reprocessing/test_(late_tuples|chunk_failure|due_tuples|runs_at_once|ending)",
         r"tests/lookup/changes/test_(unnoticed|noted_since)",
         r"tests/lookup/hot_keys/test_crashed_server",
