@@ -79,17 +79,15 @@ class AccumulatedStreamsIntake(SeveralStreamsIntake):
         """Commit it, after parts and rows have met that did not see each other while it was open."""
         table = self._table(end.fact)
         read_back = self._read_back(table)
-        tallies: list[StreamTally] = []
 
         def settle(cursor: extensions.cursor) -> list[StreamTally]:
             settle_held_parts(cursor, table, read_back, self._pipeline, batch.batch_no)
             sums = part_sums(cursor, batch.batch_no, batch.after)
-            arrived = self._arrived(batch, end.report)
-            tallies[:] = [_with_sums(each, sums.get(each.stream, PartSums())) for each in arrived]
+            tallies = [_with_sums(each, sums.get(each.stream, PartSums())) for each in self._arrived(batch, end.report)]
+            self._advance(tallies)
             return tallies
 
         batch_ledger.close_batch(connection, batch.batch_no, end.ends, end.statistics, end.fact, settle=settle)
-        self._advance(tallies)
 
     def _start(
         self, connection: extensions.connection, ranges: Sequence[SourceRange]
