@@ -48,9 +48,8 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
         WarehouseUnavailableError: the warehouse does not answer.
     """
     report = CheckReport()
-    for name, source in definition.streams.items():
-        stream = SourceStream(definition.name, source, home, name or None)
-        for note in kind_of(source).check(stream, name or "events"):
+    for stream in SourceStream.all_of(definition, home):
+        for note in kind_of(stream.source).check(stream, stream.name or "events"):
             (report.problems if note.is_problem else report.notes).append(note.text)
     for read, names in read_alike(definition.streams).items():
         report.notes.append(f"{' and '.join(names)} read the same events, of {read}: each takes all of them")

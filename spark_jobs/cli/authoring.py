@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli.opening import connected, opened
+from spark_jobs.cli.opening import connected
 from spark_jobs.cli.options import Pipeline
 from spark_jobs.cli.terminal import console, say
 from spark_jobs.errors import FreshetError
@@ -98,12 +98,13 @@ def check(pipeline: Pipeline) -> None:
     """
     from spark_jobs.definition import load_definition, spelling_notes
 
-    load_definition(pipeline)  # What is wrong in it is told with the note.
+    definition = load_definition(pipeline)  # What is wrong in it is told with the note.
     for note in spelling_notes([pipeline]):
         say(note, style="yellow")
-    with opened(pipeline) as (definition, url):
-        from spark_jobs.authoring.check import check_pipeline
+    from spark_jobs.authoring.check import check_pipeline
+    from spark_jobs.local.warehouse_server import warehouse
 
+    with warehouse(home(), create=False) as url:
         report = check_pipeline(definition, url, home())
     for note in report.notes:
         say(f"  {note}")

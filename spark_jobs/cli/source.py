@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from psycopg2 import extensions
 
     from spark_jobs.definition import PipelineDefinition
+    from spark_jobs.source.kind import SourceStream
 
 Files = list[str]
 
@@ -67,9 +68,9 @@ def _change(
 
     name = definition.name
     for file in retry:
-        read = definition.shape.source_of(file)
-        if read is not None and read.kind.is_log:
-            text = f"{file}: {name} reads it from {read.kind.title}, where what is at an offset is read once."
+        read = _stream_of(definition, file)
+        if read is not None and read.source.kind.is_log:
+            text = f"{file}: {name} reads it from {read.source.kind.title}, where what is at an offset is read once."
             raise FreshetError(f"{text} Only files are read again.")
     for file in retry:
         if not files_not_loaded.ask_to_retry(connection, name, unit_of(file)):
@@ -86,13 +87,16 @@ def _change(
 
 
 def _is_gone(definition: PipelineDefinition, unit: str) -> bool:
-    from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
-    from spark_jobs.source.kind import SourceStream
     from spark_jobs.source.kinds import kind_of
 
-    read = definition.shape.source_of(unit)
-    if read is None:
-        return False
-    name = next((name for name in definition.streams if name and unit.startswith(name + STREAM_SEPARATOR)), None)
-    stream = SourceStream(definition.name, read, home(), name)
-    return kind_of(read).is_gone(stream, unit.removeprefix(stream.prefix))
+    stream = _stream_of(definition, unit)
+    return stream is not None and kind_of(stream.source).is_gone(stream, unit.removeprefix(stream.prefix))
+
+
+def _stream_of(definition: PipelineDefinition, unit: str) -> SourceStream | None:
+    """The stream that reads a unit, by its name in the ledger; None where its stream is none of these."""
+    from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
+    from spark_jobs.source.kind import SourceStream
+
+    names = {None, unit.partition(STREAM_SEPARATOR)[0]}
+    return next((each for each in SourceStream.all_of(definition, home()) if each.name in names), None)

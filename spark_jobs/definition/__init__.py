@@ -1,7 +1,8 @@
 """What a pipeline is: the YAML files under dags/pipelines, their model, and what is checked about them.
 
 model.py            PipelineDefinition, and pipeline_files.py: how its file is found and loaded
-source.py           where events come from; kinds/: one file a kind of source, formats/: one file a format of records
+source.py           where events come from; kinds/: one file a kind of source, formats/: one file a format of records;
+registered.py       what both have in common
 joined_tuple.py     how tuples of several streams are called, and what joined ones have besides
 fields.py           the kinds of values that a file is made of
 ddl.py              Spark's DDL: the source's columns and their types

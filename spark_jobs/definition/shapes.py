@@ -15,7 +15,7 @@ from spark_jobs.definition.accumulate import Accumulate, accumulate_problems, ac
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.join import Join
 from spark_jobs.definition.join_problems import emission_problems, join_problems
-from spark_jobs.definition.joined_tuple import COMPLETED_AT, JOINED_ID, STREAM_SEPARATOR, event_ids, qualified
+from spark_jobs.definition.joined_tuple import COMPLETED_AT, JOINED_ID, event_ids, qualified
 from spark_jobs.definition.problems import Problem
 from spark_jobs.definition.stream_tuple import EventColumns
 
@@ -73,10 +73,6 @@ class _Shape(ABC):
     def tuples(self) -> Tuples:
         """The tuples that become facts."""
 
-    def source_of(self, unit: str) -> Source | None:
-        """Where a file or partition was read that the ledger calls so; None where its stream is none of these."""
-        return self.streams.get(unit.partition(STREAM_SEPARATOR)[0])
-
     @property
     def on(self) -> Mapping[str, tuple[str, ...]]:
         """The columns of each stream by which it belongs to the others."""
@@ -107,10 +103,6 @@ class OneStream(_Shape):
         """The only stream, which is called nothing."""
         return {"": self.source}
 
-    def source_of(self, unit: str) -> Source | None:
-        """Its source: no stream's name is before the name of the unit."""
-        return self.source
-
     @property
     def tuples(self) -> Tuples:
         """Its events."""
@@ -118,16 +110,22 @@ class OneStream(_Shape):
 
 
 @dataclass(frozen=True)
-class JoinedStreams(_Shape):
-    """Events of several streams that match become a fact together."""
+class _SeveralStreams(_Shape):
+    """What shapes of several streams have."""
 
     sources: Mapping[str, Source]
-    join: Join
 
     @property
     def streams(self) -> Mapping[str, Source]:
         """By the names that the definition gives them."""
         return self.sources
+
+
+@dataclass(frozen=True)
+class JoinedStreams(_SeveralStreams):
+    """Events of several streams that match become a fact together."""
+
+    join: Join
 
     @property
     def tuples(self) -> Tuples:
@@ -157,18 +155,12 @@ class JoinedStreams(_Shape):
 
 
 @dataclass(frozen=True)
-class AccumulatedStreams(_Shape):
+class AccumulatedStreams(_SeveralStreams):
     """Events of several streams that have one key fill one fact."""
 
     privileges: ClassVar[tuple[str, ...]] = ("SELECT", "INSERT", "UPDATE")
 
-    sources: Mapping[str, Source]
     accumulate: Accumulate
-
-    @property
-    def streams(self) -> Mapping[str, Source]:
-        """By the names that the definition gives them."""
-        return self.sources
 
     @property
     def tuples(self) -> Tuples:

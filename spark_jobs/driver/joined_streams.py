@@ -163,8 +163,7 @@ class JoinedStreamsIntake(SeveralStreamsIntake):
 
     def _plan(self, connection: extensions.connection, batch: OpenBatch, fact: FactTable) -> JoinPlan:
         buckets = self._folder.open(connection, batch.after)
-        by_name = {each.stream: each for each in batch.streams}
-        progress = [by_name[name] for name in self._streams]
+        progress = self._progress_of(batch)
         return JoinPlan(
             streams=self._stream_plans(fact),
             bucket=BucketPlan.of(self._shape, buckets),

@@ -65,13 +65,16 @@ class SeveralStreamsIntake(Intake):
         by_name = {each.stream: each for each in former.progress}
         return former._replace(progress=tuple(by_name.get(name, StreamProgress(name)) for name in self._streams))
 
+    def _progress_of(self, batch: OpenBatch) -> list[StreamProgress]:
+        """How far each stream had come when the batch was opened, in their order."""
+        by_name = {each.stream: each for each in batch.streams}
+        return [by_name[name] for name in self._streams]
+
     def _arrived(self, batch: OpenBatch, report: BatchReport) -> list[StreamTally]:
         """What was read of each stream, and rejected then; all else is to be filled in."""
         now = datetime.now(UTC)
-        by_name = {each.stream: each for each in batch.streams}
         tallies = []
-        for number, name in enumerate(self._streams):
-            former = by_name[name]
+        for number, former in enumerate(self._progress_of(batch)):
             found = [each for each in report.collected() if each.stream == number]
             arrived = sum(each.records for each in found)
             newest = max((each.newest for each in found if each.newest is not None), default=None)

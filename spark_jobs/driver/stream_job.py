@@ -185,7 +185,7 @@ class StreamJob:
         readers = SliceReader.of_streams(definition)
         match definition.shape:
             case OneStream():
-                [stream] = self._streams()
+                [stream] = SourceStream.all_of(definition, self._home)
                 return self._landed(stream), OneStreamIntake(definition.name, spark, readers)
             case JoinedStreams() as shape:
                 source = self._landed_streams()
@@ -196,12 +196,8 @@ class StreamJob:
 
     def _landed_streams(self) -> LandedStreams:
         """What is new of several streams."""
-        return LandedStreams({stream.name or "": self._landed(stream) for stream in self._streams()})
-
-    def _streams(self) -> list[SourceStream]:
-        """What is read: each of several streams, or the only one."""
-        name, named = self.definition.name, self.definition.streams.items()
-        return [SourceStream(name, source, self._home, stream or None) for stream, source in named]
+        streams = SourceStream.all_of(self.definition, self._home)
+        return LandedStreams(dict(zip(self.definition.streams, map(self._landed, streams), strict=True)))
 
     def _landed(self, stream: SourceStream) -> SingleSource:
         """What is new of a stream."""
@@ -211,7 +207,8 @@ class StreamJob:
 
     def _removals(self) -> list[RemovesLoaded]:
         """What removes what is loaded, of each source that does not keep it."""
-        removals = (kind_of(stream.source).removal(stream) for stream in self._streams())
+        streams = SourceStream.all_of(self.definition, self._home)
+        removals = (kind_of(stream.source).removal(stream) for stream in streams)
         return [each for each in removals if each is not None]
 
     def abandon(self, state: drivers.EndState, error: str | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from psycopg2 import extensions
@@ -65,12 +66,13 @@ class LedgerRange(NamedTuple):
     kind: str
 
     @classmethod
-    def all_of(cls, cursor: extensions.cursor, pipeline: str, prefix: str) -> Iterator[LedgerRange]:
-        """All ranges of a pipeline whose units begin so, unit by unit; in bounded memory."""
+    def by_unit(cls, cursor: extensions.cursor, pipeline: str, prefix: str) -> Iterator[tuple[str, list[LedgerRange]]]:
+        """All ranges of a pipeline whose units begin so, unit by unit; in bounded memory but for those of one unit."""
         with cursor.connection.cursor("ranges") as rows:
             rows.itersize = _RANGES_AT_ONCE
             rows.execute(_RANGES, [pipeline, prefix])
-            yield from map(cls._make, rows)
+            for unit, of_unit in groupby(map(cls._make, rows), lambda each: each.unit):
+                yield unit, list(of_unit)
 
     @property
     def was_loaded(self) -> bool:

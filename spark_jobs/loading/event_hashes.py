@@ -28,5 +28,10 @@ def with_hashes(tuples: pa.Table, key: Sequence[FactColumn]) -> pa.Table:
 
 def hashes_of(tuples: pa.Table) -> NDArray[np.int64]:
     """The codes of tuples that carry them, shape (n,)."""
+    return codes(tuples[EVENT_HASH])
+
+
+def codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """The codes that a column holds, shape (n,)."""
     # Arrow's own memory is read-only where it is one chunk: for numba another type, to be compiled in mid-stream.
-    return np.require(tuples[EVENT_HASH].to_numpy(), requirements="W")
+    return np.require(column.to_numpy(), requirements="W")

@@ -22,7 +22,7 @@ from spark_jobs.columns.hashing import hash_bytes
 from spark_jobs.definition.fates import UNIDENTIFIED, Place
 from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns
-from spark_jobs.loading.event_hashes import EVENT_HASH, hashes_of, with_hashes
+from spark_jobs.loading.event_hashes import EVENT_HASH, codes, hashes_of, with_hashes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
 from spark_jobs.sketches.id_sketch import IdSketch
@@ -97,8 +97,7 @@ class HeldRows:
         """Hash codes of the event ids, int64, shape (n,)."""
         if self._table is None:
             return np.empty(0, np.int64)
-        # Arrow's own memory is read-only where it is one chunk: for numba another type, to be compiled in mid-stream.
-        return np.require(self._table["event_hash"].to_numpy(), requirements="W")
+        return codes(self._table["event_hash"])
 
     def with_keys(self, keys: pa.ChunkedArray) -> HeldRows:
         """The rows as parts of accumulating facts, whose keys these are; string array, shape (n,)."""

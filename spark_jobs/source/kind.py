@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from spark_jobs.definition import Source
+from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.errors import PipelineDefinitionError, SourceAwayError
 from spark_jobs.settings import Home
@@ -47,6 +47,11 @@ class SourceStream:
     source: Source
     home: Home
     name: str | None = None
+
+    @classmethod
+    def all_of(cls, definition: PipelineDefinition, home: Home) -> list[SourceStream]:
+        """The streams of a pipeline, in its order."""
+        return [cls(definition.name, source, home, name or None) for name, source in definition.streams.items()]
 
     @property
     def prefix(self) -> str:

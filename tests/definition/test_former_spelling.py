@@ -13,6 +13,8 @@ from spark_jobs.cli import authoring
 from spark_jobs.definition import PipelineDefinition, load_definition, spelling_notes
 from spark_jobs.definition.problems import read_yaml
 from spark_jobs.errors import PipelineDefinitionError, WarehouseUnavailableError
+from spark_jobs.local import warehouse_server
+from spark_jobs.settings import Home
 from tests.definition.test_join import ACCUMULATED, JOINED, SALES
 
 FORMER_JOIN = """\
@@ -154,10 +156,10 @@ def test_the_source_that_the_warehouse_had_is_to_be_removed(tmp_path: Path) -> N
 def test_check_tells_it_although_no_warehouse_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def opened(pipeline: str) -> None:
+    def away(home: Home, *, create: bool) -> None:
         raise WarehouseUnavailableError("no warehouse")
 
-    monkeypatch.setattr(authoring, "opened", opened)
+    monkeypatch.setattr(warehouse_server, "warehouse", away)
     with pytest.raises(WarehouseUnavailableError):
         authoring.check(str(written(tmp_path, FORMER_JOIN)))
     assert "`correlate` is called `join` now" in capsys.readouterr().out

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import groupby
 from typing import Any, ClassVar, Literal
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -202,9 +201,8 @@ class HttpLanding(Landing):
     def units(self) -> Iterator[LandedUnit | AbsentUnit]:
         stream, url = self._stream, self._stream.source.settings
         there = {stream.prefix + file.unit: file for file in listed(url)}
-        rows = LedgerRange.all_of(self._cursor, stream.pipeline, stream.prefix)
-        for unit, of_unit in groupby(rows, lambda each: each.unit):
-            ranges, file = list(of_unit), there.pop(unit, None)
+        for unit, ranges in LedgerRange.by_unit(self._cursor, stream.pipeline, stream.prefix):
+            file = there.pop(unit, None)
             yield AbsentUnit(unit, ranges, False) if file is None else HttpUnit(unit, file.size, ranges, url, file)
         for unit, file in there.items():
             yield HttpUnit(unit, file.size, (), url, file)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_jobs.definition.kinds.base import Bearer
-
-if TYPE_CHECKING:
-    from spark_jobs.definition.problems import Problem
-    from spark_jobs.definition.source import Source
+from spark_jobs.definition.registered import Registered
 
 
-class FormatFacts(ABC):
-    """What holds of all records of one format. No I/O: Airflow asks it whenever it parses a DAG file.
+class FormatFacts(Registered):
+    """What holds of all records of one format.
 
     Attributes:
         name: of the format, in definitions and in what is held.
@@ -43,23 +38,3 @@ class FormatFacts(ABC):
     held_as: str
     holds_columns: bool = False
     is_divisible: bool = True
-
-    def __eq__(self, other: object) -> bool:
-        # One that came with a task is another object.
-        return isinstance(other, FormatFacts) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def connections(self, source: Source) -> Iterator[str]:
-        """Ids of the Airflow connections that it asks for."""
-        yield from ()
-
-    def problems(self, path: str, source: Source) -> Iterator[Problem]:
-        """What does not fit the format in a source; of options, only of those that it takes.
-
-        Args:
-            path: of the source, in the definition.
-            source: right in itself.
-        """
-        yield from ()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.registered import Registered
 
 if TYPE_CHECKING:
-    from spark_jobs.definition.problems import Problem
     from spark_jobs.definition.source import Source
     from spark_jobs.settings import Home
 
@@ -17,8 +17,8 @@ Bearer = Literal["files", "messages"]
 """What records come in: many in a file, or each for itself."""
 
 
-class KindFacts(ABC):
-    """What holds of all sources of one kind. No I/O: Airflow asks it whenever it parses a DAG file.
+class KindFacts(Registered):
+    """What holds of all sources of one kind.
 
     Attributes:
         name: of the kind, in the ledger.
@@ -55,13 +55,6 @@ class KindFacts(ABC):
     is_log: bool = False
     of_formats: str = ""
 
-    def __eq__(self, other: object) -> bool:
-        # One that came with a task is another object.
-        return isinstance(other, KindFacts) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
     @abstractmethod
     def identity(self, source: Source) -> str:
         """What the source reads, in words; two sources that read the same have the same."""
@@ -69,16 +62,3 @@ class KindFacts(ABC):
     @abstractmethod
     def dataset(self, source: Source, home: Home) -> tuple[str, str]:
         """Namespace and name of what it reads, as OpenLineage calls it."""
-
-    def connections(self, source: Source) -> Iterator[str]:
-        """Ids of the Airflow connections that it asks for."""
-        yield from ()
-
-    def problems(self, path: str, source: Source) -> Iterator[Problem]:
-        """What does not fit together in a source of the kind, besides what does not in any.
-
-        Args:
-            path: of the source, in the definition.
-            source: right in itself.
-        """
-        yield from ()

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
 
@@ -130,9 +129,8 @@ class FolderLanding(Landing):
     def units(self) -> Iterator[LandedFile | AbsentUnit]:
         """All files that have landed, or that the ledger knows, with their ranges."""
         unknown = dict(self._landed)
-        rows = LedgerRange.all_of(self._cursor, self._stream.pipeline, self._stream.prefix)
-        for unit, of_unit in groupby(rows, lambda each: each.unit):
-            yield from self._with_ranges(unit, list(of_unit), unknown.pop(unit, None))
+        for unit, ranges in LedgerRange.by_unit(self._cursor, self._stream.pipeline, self._stream.prefix):
+            yield from self._with_ranges(unit, ranges, unknown.pop(unit, None))
         for unit, path in unknown.items():
             file = LandedFile.at(unit, path)
             if file is not None:

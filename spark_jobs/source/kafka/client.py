@@ -17,6 +17,7 @@ from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.secret_text import SecretText
 from spark_jobs.source.connections import read_connection
 from spark_jobs.source.kafka.consumer import KafkaConsumer
+from spark_jobs.source.kind import SourceStream
 
 # What the stream decides itself, whatever a connection says.
 _OWN = {
@@ -71,6 +72,11 @@ class KafkaClient:
         settings = {} if kafka.connection is None else _connection_settings(kafka.connection)
         group = f"freshet-{pipeline}" if stream is None else f"freshet-{pipeline}-{stream}"
         return cls(kafka.servers, group, tuple(sorted(settings.items())))
+
+    @classmethod
+    def of_stream(cls, stream: SourceStream) -> KafkaClient:
+        """That of a stream's topic; raises as `of`."""
+        return cls.of(stream.source.settings, stream.pipeline, stream.name)
 
     def admin(self, on_error: Callable[[KafkaError], None]) -> AdminClient:
         """A new client that asks for topics and offsets.

@@ -32,11 +32,11 @@ class KafkaTopics(SourceKind):
 
     def landed(self, stream: SourceStream, positions: PartitionPositions) -> KafkaTopic:
         """As of `SourceKind`."""
-        return KafkaTopic(stream.source.settings, _client(stream), positions)
+        return KafkaTopic(stream.source.settings, KafkaClient.of_stream(stream), positions)
 
     def again(self, stream: SourceStream) -> OffsetsAgain:
         """As of `SourceKind`."""
-        return OffsetsAgain(_client(stream))
+        return OffsetsAgain(KafkaClient.of_stream(stream))
 
     def landing(self, stream: SourceStream, cursor: extensions.cursor) -> TopicLanding:
         """As of `SourceKind`."""
@@ -52,7 +52,7 @@ class KafkaTopics(SourceKind):
         """As of `SourceKind`: whether the brokers answer, and how many partitions there are."""
         topic = stream.source.settings
         try:
-            _, partitions = TopicOffsets(_client(stream), topic.topic).described()
+            _, partitions = TopicOffsets(KafkaClient.of_stream(stream), topic.topic).described()
         except (PipelineDefinitionError, SourceAwayError) as error:
             yield SourceNote(str(error), is_problem=True)
         else:
@@ -101,7 +101,3 @@ class OffsetsAgain(ReadsAgain):
         if self._topic_ids[partition.topic] != partition.topic_id:
             raise FreshetError(f"{partition} is needed, and can't be read: the topic was deleted and made anew.")
         return str(partition), OffsetSlice(0, partition, planned.first, planned.last, None, planned.poison)
-
-
-def _client(stream: SourceStream) -> KafkaClient:
-    return KafkaClient.of(stream.source.settings, stream.pipeline, stream.name)

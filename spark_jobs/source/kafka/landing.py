@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
 from typing import ClassVar
 
 from confluent_kafka.admin import OffsetSpec
@@ -82,9 +81,8 @@ class TopicLanding(Landing):
             SourceAwayError: not all of the topic's partitions answer, or it is not there.
         """
         topic, prefix = self._stream.source.settings, self._stream.prefix
-        there = _watermarks(KafkaClient.of(topic, self._stream.pipeline), topic.topic)
-        rows = LedgerRange.all_of(self._cursor, self._stream.pipeline, prefix)
-        for unit, of_unit in groupby(rows, lambda each: each.unit):
+        there = _watermarks(KafkaClient.of_stream(self._stream), topic.topic)
+        for unit, of_unit in LedgerRange.by_unit(self._cursor, self._stream.pipeline, prefix):
             ranges = sorted(of_unit, key=lambda each: each.first)
             partition = Partition.of(unit.removeprefix(prefix))
             marks = None if partition is None else there.pop(partition, None)
